@@ -356,6 +356,32 @@ const RULES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "what is said of the next transaction is used up by a statement that opens a table",
+        &[
+            "SET TRANSACTION READ ONLY",
+            "SET completion_type = 0",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "UPDATE shop.u SET n = n + 1 WHERE id = 1",
+            "SET TRANSACTION READ ONLY",
+            "SET completion_type = 0",
+            "UPDATE shop.u SET n = n - 1 WHERE id = 1",
+        ],
+    ),
+    (
+        "a transaction that ends a READ ONLY one",
+        &[
+            "BEGIN",
+            "START TRANSACTION READ ONLY",
+            "START TRANSACTION READ WRITE",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "UPDATE shop.u SET n = n WHERE id = 1",
+            "START TRANSACTION READ ONLY",
+            "BEGIN",
+            "UPDATE shop.u SET n = n WHERE id = 1",
+            "COMMIT",
+        ],
+    ),
+    (
         "variables that an open transaction keeps",
         &[
             "BEGIN",
@@ -367,6 +393,17 @@ const RULES: &[(&str, &[&str])] = &[
             "UPDATE shop.u SET n = n WHERE id = 1",
             "COMMIT",
             "SET gtid_next = 'AUTOMATIC'",
+        ],
+    ),
+    (
+        "prepared texts of transactions",
+        &[
+            "SET @n = 1",
+            "BEGIN",
+            "UPDATE shop.u SET n = n + 1 WHERE id = 1",
+            "COMMIT AND CHAIN",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "ROLLBACK",
         ],
     ),
     (
@@ -463,6 +500,30 @@ fn answers_are_as_of_one_server_packet_by_packet() {
     println!("{here} commands were answered here, {forwarded} were forwarded");
     assert!(text.is_empty(), "{text}");
     assert!(here > 100 && forwarded > 100, "{here}, {forwarded}");
+    tier.replica.stop();
+}
+
+#[test]
+fn a_released_session_ends_as_at_one_server() {
+    let tier = Tier::start("tier-release", ROWS, &[]);
+    let read = "SELECT n FROM shop.u WHERE id = 1";
+    let write = "UPDATE shop.u SET n = n + 1 WHERE id = 1";
+    for statements in [
+        &["BEGIN", write, "COMMIT RELEASE"][..],
+        &["BEGIN", read, write, "ROLLBACK WORK RELEASE"],
+        &["BEGIN", read, "COMMIT RELEASE"],
+        &["BEGIN", write, "COMMIT AND NO CHAIN NO RELEASE"],
+    ] {
+        let (mut ours, mut theirs) = tier.both(CAPABILITIES & !capability::SESSION_TRACK);
+        for sql in statements {
+            assert_eq!(ours.query(sql), theirs.query(sql), "{sql}");
+        }
+        if statements.last().unwrap().ends_with("NO RELEASE") {
+            assert_eq!(ours.query(read), theirs.query(read));
+        } else {
+            assert!(ours.is_closed() && theirs.is_closed(), "{statements:?}");
+        }
+    }
     tier.replica.stop();
 }
 

@@ -38,10 +38,7 @@ impl Split {
         add_account(&data, "app", "read,forward");
         let split = Split { source, replica, socket };
         // Once it is known what the account may read at the source.
-        let mut client = split.client();
-        while split.forwarded()["served_here"] == 0 {
-            client.query("SELECT n FROM shop.t WHERE id = 1");
-        }
+        answered_here(&mut split.client(), READ_T.0);
         split
     }
 
@@ -73,6 +70,15 @@ impl Split {
         self.source.sql(sql);
         self.replica.catch_up(&self.source);
     }
+}
+
+/// Waits until a read is answered here: until it is known what its user may read at the source.
+fn answered_here(client: &mut RawClient, read: &str) {
+    let by_replica = |client: &mut RawClient| {
+        client.query(read);
+        value(&client.query(BY_REPLICA.0)) == "replica"
+    };
+    while !by_replica(client) {}
 }
 
 /// The first value of the last row, or the error's number.
@@ -234,6 +240,79 @@ fn a_transaction_whose_reads_are_of_no_one_state_is_rolled_back() {
             ("COMMIT", "OK"),
         ],
     );
+    split.replica.stop();
+}
+
+#[test]
+fn a_default_schema_that_is_gone_or_may_not_be_used_is_an_error_of_the_statement() {
+    let lim = format!("CREATE USER lim IDENTIFIED BY '{THERE}'; GRANT SELECT ON shop.* TO lim");
+    let other = "CREATE DATABASE other; CREATE TABLE other.o (id INT PRIMARY KEY)";
+    let mut split = Split::after("tier-schema", &format!("{lim}; {other}"));
+    add_account_as(Path::new(split.replica.data()), "lim", "lim", "read,forward");
+    // A schema that others drop while the transaction is held back.
+    let mut client = split.client();
+    answered_here(&mut client, READ_T.0);
+    split.expects(&mut client, &[("BEGIN", "OK"), READ_T, ("USE other", "OK"), BY_REPLICA]);
+    split.others("DROP DATABASE other");
+    split.expects(
+        &mut client,
+        &[
+            ("INSERT INTO o VALUES (1)", "1049"),
+            ("UPDATE shop.u SET n = n + 1 WHERE id = 1", "1049"),
+            READ_T,
+            ("USE shop", "OK"),
+            ("UPDATE u SET n = n + 1 WHERE id = 1", "OK"),
+            ("SELECT n FROM shop.u WHERE id = 1", "101"),
+            ("COMMIT", "OK"),
+            ("SELECT MAX(n) FROM u", "200"),
+        ],
+    );
+    // What an account loses it loses in its open transactions, too.
+    let mut lim = RawClient::with_password(&split.socket, "lim", PASSWORD, CAPABILITIES);
+    let mut chosen = RawClient::with_password(&split.socket, "lim", PASSWORD, CAPABILITIES);
+    let read = "SELECT n FROM shop.t WHERE id = 2";
+    answered_here(&mut lim, read);
+    split.expects(&mut chosen, &[("USE shop", "OK"), (read, "20"), ("SELECT MAX(n) FROM t", "20")]);
+    split.expects(&mut lim, &[("BEGIN", "OK"), (read, "20"), BY_REPLICA]);
+    split.others("REVOKE SELECT ON shop.* FROM lim");
+    split.expects(&mut lim, &[(read, "1142"), ("SELECT n FROM shop.u WHERE id = 1", "1142"), ("ROLLBACK", "OK")]);
+    let mut new = RawClient::with_password(&split.socket, "lim", PASSWORD, CAPABILITIES);
+    split.expects(&mut new, &[("USE shop", "1044"), ("SELECT MAX(n) FROM shop.t", "1142"), ("SELECT 1", "1")]);
+    // The source looks up anew what may be done with the tables of the default schema.
+    split.expects(&mut chosen, &[("USE shop", "1044"), ("SELECT 1", "1")]);
+    split.replica.stop();
+}
+
+#[test]
+fn orders_to_this_server_commit_at_the_source_too() {
+    let mut split = Split::start("tier-orders");
+    add_account(Path::new(split.replica.data()), "chief", "read,forward,admin");
+    let mut client = RawClient::with_password(&split.socket, "chief", PASSWORD, CAPABILITIES);
+    let count = "SELECT COUNT(*) FROM shop.u";
+    split.expects(
+        &mut client,
+        &[
+            ("BEGIN", "OK"),
+            ("INSERT INTO shop.u VALUES (9, 9)", "OK"),
+            ("START REPLICA", "OK"),
+            ("ROLLBACK", "OK"),
+            (count, "3"),
+        ],
+    );
+    // Also for one who may not give them.
+    let mut client = split.client();
+    split.expects(
+        &mut client,
+        &[
+            ("BEGIN", "OK"),
+            READ_T,
+            ("INSERT INTO shop.u VALUES (10, 10)", "OK"),
+            ("STOP REPLICA", "1227"),
+            ("ROLLBACK", "OK"),
+            (count, "4"),
+        ],
+    );
+    split.replica.catch_up(&split.source);
     split.replica.stop();
 }
 

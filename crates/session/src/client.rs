@@ -199,6 +199,8 @@ impl Default for Diagnostics {
 struct Schema {
     name: String,
     collation: Option<u16>,
+    /// Which choice of one: what the session may do with its tables MySQL looks up at each.
+    chosen: u64,
 }
 
 /// The variables of a session that begins with these character sets.
@@ -474,29 +476,35 @@ impl Session {
     }
 
     fn use_schema(&mut self, name: &str, world: &dyn World) -> Result<(), SqlError> {
-        let found = self.schema_of(name, world)?;
-        self.changes.schema(&found.name);
-        self.schema = Some(found);
+        let (name, collation) = self.schema_of(name, world)?;
+        self.changes.schema(&name);
+        self.chooses(name, collation);
         Ok(())
     }
 
-    /// A schema that the account may use. Whether others exist is not said.
-    fn schema_of(&self, name: &str, world: &dyn World) -> Result<Schema, SqlError> {
+    /// This is the default schema from now on.
+    fn chooses(&mut self, name: String, collation: Option<u16>) {
+        let chosen = self.schema.as_ref().map_or(0, |schema| schema.chosen) + 1;
+        self.schema = Some(Schema { name, collation, chosen });
+    }
+
+    /// A schema that the account may use, with its collation. Whether others exist is not said.
+    fn schema_of(&self, name: &str, world: &dyn World) -> Result<(String, Option<u16>), SqlError> {
         if name.is_empty() {
             return Err(SqlError::new(1046, "3D000", "No database selected"));
         }
         // Every account may name them as its default.
         if let Some(own) = sql::listing::VIRTUAL_SCHEMAS.iter().find(|own| own.eq_ignore_ascii_case(name)) {
-            return Ok(Schema { name: (*own).to_owned(), collation: None });
+            return Ok(((*own).to_owned(), None));
         }
         if !self.may_read().schema(name) {
             return Err(self.no_access_to(name));
         }
         if name == sql::listing::SYSTEM_SCHEMA {
-            return Ok(Schema { name: name.to_owned(), collation: None });
+            return Ok((name.to_owned(), None));
         }
         match world.schema(name) {
-            SchemaState::There(collation) => Ok(Schema { name: name.to_owned(), collation }),
+            SchemaState::There(collation) => Ok((name.to_owned(), collation)),
             SchemaState::Missing => Err(SqlError::new(1049, "42000", format!("Unknown database '{name}'"))),
             SchemaState::Unknown(why) => Err(SqlError::new(1105, "HY000", why)),
         }

@@ -98,6 +98,11 @@ impl AtSource {
         self.is_pinned || self.user_locks > 0
     }
 
+    #[must_use]
+    pub fn is_in_transaction(&self) -> bool {
+        self.is_in_transaction
+    }
+
     /// True if all that the session sends is the source's to answer.
     #[must_use]
     pub fn keeps_session(&self) -> bool {

@@ -20,6 +20,8 @@ use crate::sees::{Sees, sees};
 pub enum Decision {
     /// This server answers it.
     Here,
+    /// This server answers it, once the session's transaction is committed at the source.
+    HereCommitted,
     /// The source answers it.
     Source(Sent),
     /// It ends with this error.
@@ -61,8 +63,12 @@ pub struct Sent {
     pub pins: bool,
     /// The answer says of the session what it changes of it.
     pub is_told: bool,
-    /// What it is, if it is one statement.
+    /// What it is, or an execution of the statement that it prepares, if it is one statement.
     pub alone: Option<StatementKind>,
+    /// It opens tables, or may: what SET TRANSACTION has said of the next transaction is used up.
+    pub opens_tables: bool,
+    /// It ends the session once it is answered.
+    pub releases: bool,
     /// It is a SELECT of nothing but variables of this server.
     pub is_of_ours: bool,
     /// What it does with the session's user locks, if it does nothing else.
@@ -72,6 +78,13 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Facts about the execution of a statement, by those of its preparation.
+    #[must_use]
+    pub fn executing(self, prepared: Sent) -> Sent {
+        let Sent { alone, opens_tables, releases, sees, .. } = prepared;
+        Sent { alone, opens_tables, releases, sees, ..self }
+    }
+
     /// What the command itself sees of its transaction's view.
     #[must_use]
     pub fn sees_now(&self) -> Sees {
@@ -96,7 +109,7 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
         command::STMT_PREPARE => match of_text(payload.get(1..).unwrap_or_default(), capabilities, forward, settings) {
             Decision::Source(sent) => Decision::Source(of_preparation(sent)),
             // Its number would be one of the source's too. Drivers send the text then.
-            Decision::Here => Decision::Refused(SqlError::new(
+            Decision::Here | Decision::HereCommitted => Decision::Refused(SqlError::new(
                 1295,
                 "HY000",
                 "This command is not supported in the prepared statement protocol yet",
@@ -106,9 +119,13 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
         command::RESET_CONNECTION => Decision::Source(Sent { resets: true, ..Sent::default() }),
         command::INIT_DB => Decision::Source(Sent { may_be_here: true, is_told: true, reads: false, ..of_session() }),
         // Long data and cursors are gone with their connection.
-        command::STMT_EXECUTE => {
-            Decision::Source(Sent { shows_rows: true, may_be_here: true, sees: Sees::Anything, ..of_session() })
-        }
+        command::STMT_EXECUTE => Decision::Source(Sent {
+            shows_rows: true,
+            may_be_here: true,
+            opens_tables: true,
+            sees: Sees::Anything,
+            ..of_session()
+        }),
         command::SET_OPTION | command::STMT_SEND_LONG_DATA => {
             Decision::Source(Sent { reads: false, is_statement: false, ..of_session() })
         }
@@ -150,18 +167,21 @@ enum For {
     Source,
     /// This server, and no other may get it by mistake.
     OnlyHere(&'static str),
+    /// As [`OnlyHere`](For::OnlyHere), after a commit.
+    OnlyHereCommitted(&'static str),
     Nobody(&'static str),
 }
 
 fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings) -> Decision {
     let all = classify(text, settings);
-    let mut here = 0;
-    let mut only_here = None;
+    let (mut here, mut only_here, mut commits) = (0, None, false);
     for one in &all {
-        match is_for(text, one, settings) {
+        let of_one = is_for(text, one, settings);
+        commits |= matches!(of_one, For::OnlyHereCommitted(_));
+        match of_one {
             For::Source => {}
             For::Here => here += 1,
-            For::OnlyHere(what) => {
+            For::OnlyHere(what) | For::OnlyHereCommitted(what) => {
                 here += 1;
                 only_here = Some(what);
             }
@@ -169,7 +189,7 @@ fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings)
         }
     }
     if here == all.len() {
-        return Decision::Here;
+        return if commits { Decision::HereCommitted } else { Decision::Here };
     }
     if let Some(what) = only_here {
         let text =
@@ -187,9 +207,16 @@ fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings)
     // Of several, the first one asks about the statement before.
     let asks_of_last = all.first().is_some_and(|one| asks_of_last(text, one, settings));
     let may_be_here = sent.may_be_here || (asks_of_last && matches!(&*all, [one] if one.kind == StatementKind::Show));
-    let sees = sees(text, &all, settings);
+    let (sees, releases) = (sees(text, &all, settings), all.iter().any(|one| releases(text, one, settings)));
     let pins = sent.pins && user_lock.is_none();
-    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, pins, sees, ..sent })
+    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, pins, sees, releases, ..sent })
+}
+
+/// True for COMMIT RELEASE and its like.
+fn releases(text: &[u8], one: &Classified, settings: Settings) -> bool {
+    matches!(one.kind, StatementKind::Commit | StatementKind::Rollback)
+        && has_words(one.span.of(text), settings, [Keyword::Release])
+        && !has_words(one.span.of(text), settings, [Keyword::No, Keyword::Release])
 }
 
 /// True if it asks what became of the statement before.
@@ -247,7 +274,7 @@ fn is_for(text: &[u8], one: &Classified, settings: Settings) -> For {
         (StatementKind::Show, [_, K::Processlist, ..] | [_, K::Full, K::Processlist, _]) => For::Here,
         (StatementKind::Kill, _) => For::OnlyHere("KILL"),
         (StatementKind::Administration, [K::Start | K::Stop, K::Replica | K::Slave, ..]) => {
-            For::OnlyHere("START or STOP REPLICA")
+            For::OnlyHereCommitted("START or STOP REPLICA")
         }
         (StatementKind::Administration, [first, second, ..]) => match (first, second) {
             (K::Shutdown, _) => For::Nobody("SHUTDOWN"),
@@ -332,6 +359,8 @@ fn sent(all: &[Classified]) -> Sent {
         pins: all.iter().any(|one| pins(one) || sets(one, b"session_track_")),
         is_told: all.iter().any(|one| one.state.has(TOLD)),
         alone: if let [one] = all { Some(one.kind) } else { None },
+        opens_tables: all.iter().any(opens_tables),
+        releases: false,
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
         user_lock: None,
         sees: Sees::Anything,
@@ -366,6 +395,19 @@ fn shows_rows(one: &Classified) -> bool {
     !is_of_session
         && !matches!(one.kind, S::Begin | S::Commit | S::Rollback | S::Savepoint | S::RollbackTo | S::ReleaseSavepoint)
         && (one.kind != S::Select || !one.tables.is_empty())
+}
+
+/// True unless it is known that it opens no table.
+fn opens_tables(one: &Classified) -> bool {
+    use StatementKind as S;
+    match one.kind {
+        S::Select | S::Set | S::Do => {
+            !one.tables.is_empty() || !one.unknown_functions.is_empty() || !one.inexact.is_empty()
+        }
+        S::SetNames | S::SetTransaction | S::SetRole | S::Use | S::Prepare | S::Deallocate | S::Diagnostics => false,
+        S::Kill | S::Empty => false,
+        _ => true,
+    }
 }
 
 /// True for statements that depend on no table.
@@ -411,14 +453,15 @@ mod tests {
             "show /* x */ full processlist",
             "KILL 17",
             "KILL QUERY 17",
-            "START REPLICA",
-            "stop slave io_thread",
             "SET GLOBAL max_connections = 5",
             "SET PERSIST a = 1, @@GLOBAL.b = 2",
             "KILL 1; SHOW PROCESSLIST",
             "SET GLOBAL TRANSACTION READ ONLY",
         ] {
             assert_eq!(query(text, Forward::All), Decision::Here, "{text}");
+        }
+        for text in ["START REPLICA", "stop slave io_thread", "STOP REPLICA; SHOW PROCESSLIST"] {
+            assert_eq!(query(text, Forward::All), Decision::HereCommitted, "{text}");
         }
         for text in [
             "SELECT 1",
@@ -534,6 +577,18 @@ mod tests {
         }
         for text in ["BEGIN", "COMMIT", "ROLLBACK", "SELECT 1"] {
             assert!(!sent(text).changes_session, "{text}");
+        }
+        for text in ["COMMIT RELEASE", "rollback work and no chain release", "COMMIT; ROLLBACK RELEASE"] {
+            assert!(sent(text).releases, "{text}");
+        }
+        for text in ["COMMIT", "ROLLBACK AND CHAIN NO RELEASE", "RELEASE SAVEPOINT a", "SELECT 1 AS `RELEASE`"] {
+            assert!(!sent(text).releases, "{text}");
+        }
+        for text in ["SET completion_type = 0", "SELECT @@sql_mode", "DO 1", "USE x", "PREPARE s FROM 'SELECT 1'"] {
+            assert!(!sent(text).opens_tables, "{text}");
+        }
+        for text in ["SELECT a FROM t", "SET @a = (SELECT MAX(a) FROM t)", "SELECT f(1)", "CALL p()", "SHOW TABLES"] {
+            assert!(sent(text).opens_tables, "{text}");
         }
         assert!(sent("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);
         assert!(sent("LOAD DATA CONCURRENT LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);

@@ -27,7 +27,7 @@ pub use decision::{Decision, Sent, decide};
 pub use not_served::{DigestCount, NotServed};
 pub use numbers::{Numbers, statement_of};
 pub use ok::Shown;
-pub use sees::{Sees, sees_of};
+pub use sees::Sees;
 pub use user_locks::UserLock;
 
 /// Which statements of accounts with the right `forward` go to the source.

@@ -2,7 +2,7 @@
 //!
 //! In: classified statements. Out: [`Sees`]. Never here: a plain read that is taken for a locking one.
 
-use syntax::{Classified, Keyword, Kind, Lexer, Settings, StatementKind, classify};
+use syntax::{Classified, Keyword, Kind, Lexer, Settings, StatementKind};
 
 /// What of its transaction's view a statement sees.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,12 +22,6 @@ pub(crate) fn sees(text: &[u8], all: &[Classified], settings: Settings) -> Sees 
         several if several.iter().all(|one| of_one(text, one, settings) == Sees::Nothing) => Sees::Nothing,
         _ => Sees::Anything,
     }
-}
-
-/// What an execution of this text sees of its transaction's view.
-#[must_use]
-pub fn sees_of(text: &[u8], settings: Settings) -> Sees {
-    sees(text, &classify(text, settings), settings)
 }
 
 fn of_one(text: &[u8], one: &Classified, settings: Settings) -> Sees {
@@ -87,11 +81,14 @@ fn locks_all(text: &[u8], one: &Classified, settings: Settings) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use syntax::classify;
+
     use super::*;
 
     #[test]
     fn a_plain_read_is_told_from_all_others() {
-        let of = |sql: &str| sees_of(sql.as_bytes(), Settings::default());
+        let settings = Settings::default();
+        let of = |sql: &str| sees(sql.as_bytes(), &classify(sql.as_bytes(), settings), settings);
         for sql in [
             "UPDATE t SET a = (SELECT MAX(a) FROM u)",
             "INSERT INTO t SELECT * FROM u",

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use base::GtidSet;
 use base::fail_points::is_planted;
-use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World, statements};
+use session::{After, Change, Mark, NotHere, OkFacts, Output, Session, Why, World};
 use sql::{SqlError, TrackedGtids};
 use syntax::StatementKind;
 use tier::{Answer, Numbers, Sent, Shown, statement_of};
@@ -43,6 +43,10 @@ pub(super) struct Own {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnKind {
     Sets,
+    /// It chooses the default schema, which may have been dropped.
+    Uses,
+    /// It commits before this server does something.
+    Commits,
     /// It fails if the source has not executed in time what was shown here.
     Waits,
     /// It is prepared: the client's statement of this number.
@@ -161,7 +165,8 @@ impl Here {
         match (self.preparing, told.statement) {
             (Some(number), Some(there)) => {
                 self.preparing = None;
-                self.numbers.add(number, there, sent.sees, text);
+                self.numbers.prepared(number, *sent);
+                self.numbers.add(number, there, text);
             }
             _ => self.prepares_no_more(session, world),
         }
@@ -175,7 +180,8 @@ impl Here {
             }
             let schema = answer.schema().map(str::to_owned);
             let variables = answer.variables().to_vec();
-            session.took(&OkFacts { status: told.status, schema, variables, gtids: None }, world);
+            let opened_none = sent.prepares || !sent.opens_tables;
+            session.took(&OkFacts { status: told.status, schema, variables, gtids: None, opened_none }, world);
             self.last = false;
             self.last_select &= told.rows == 0 && !sent.may_repeat;
         }
@@ -202,18 +208,23 @@ pub(super) fn shown_to(session: &Session, asks_for_state: bool) -> Shown {
 }
 
 /// The statements that have the source's session follow these changes.
-fn statements_of(changes: &[Change]) -> Vec<String> {
+fn statements_of(changes: &[Change]) -> impl Iterator<Item = Own> {
     let told = |change: &Change| match change {
         // What the client is told, it is told here.
-        Change::Variable { name, .. } if matches!(*name, "session_track_schema" | "session_track_state_change") => None,
-        Change::Variable { name: "session_track_system_variables", .. } => None,
+        Change::Variable { name, .. } if matches!(*name, "session_track_schema" | "session_track_state_change") => {
+            Vec::new()
+        }
+        Change::Variable { name: "session_track_system_variables", .. } => Vec::new(),
         Change::Variable { name: "session_track_gtids", value } => {
             let kind = if value.contains("ALL") { "ALL_GTIDS" } else { "OWN_GTID" };
-            Some(vec![format!("SET SESSION session_track_gtids = {kind}")])
+            vec![format!("SET SESSION session_track_gtids = {kind}")]
         }
-        change => Some(statements(std::slice::from_ref(change))),
+        change => change.statements(),
     };
-    changes.iter().filter_map(told).flatten().collect()
+    changes.iter().flat_map(move |change| {
+        let what = if matches!(change, Change::Schema(_)) { OwnKind::Uses } else { OwnKind::Sets };
+        told(change).into_iter().map(move |text| Own::made(text, what))
+    })
 }
 
 /// True if a command has ended its transaction: it was to, or is one that commits before it is tried.
@@ -327,6 +338,11 @@ impl Connection {
             if sent.shows_rows && self.session.as_ref().is_some_and(|one| !one.is_split() && one.waits_for_rows()) {
                 sources.is_in_time();
             }
+            if sent.prepares
+                && let Some(session) = &self.session
+            {
+                here.numbers.prepared(session.last_statement_number(), sent);
+            }
             if sent.is_statement {
                 here.answers(&sent);
             }
@@ -401,19 +417,17 @@ impl Connection {
                 |change: &Change| matches!(change, Change::Transaction(_) | Change::NextTransaction(_));
             let first = changes.iter().position(is_of_transaction).unwrap_or(changes.len());
             let (before, after) = changes.split_at_checked(first).unwrap_or((&changes, &[]));
-            let sets = |changes: &[Change]| {
-                statements_of(changes).into_iter().map(|text| Own::made(text, OwnKind::Sets)).collect::<Vec<_>>()
-            };
-            link.own.extend(sets(before).into_iter().chain(wait).chain(sets(after)));
+            link.own.extend(statements_of(before).chain(wait).chain(statements_of(after)));
             link.mark = Some(session.mark());
         }
         let unprepared = statement_of(running.payload()).filter(|number| !here.numbers.has(*number));
         if let Some((number, text)) = unprepared.and_then(|number| Some((number, session.prepared_text(number)?))) {
             let (before, after) = session.told_around(number);
-            let sets = |texts: Vec<String>| texts.into_iter().map(|text| Own::made(text, OwnKind::Sets));
-            link.own.extend(sets(before));
+            // One of these that fails leaves what nobody expects.
+            let sets = |own: Own| Own { what: OwnKind::Sets, ..own };
+            link.own.extend(statements_of(&before).map(sets));
             link.own.push_back(Own { text: Cow::Owned(text.to_vec()), what: OwnKind::Prepares(number) });
-            link.own.extend(sets(after));
+            link.own.extend(statements_of(&after).map(sets));
         }
         Ok(())
     }

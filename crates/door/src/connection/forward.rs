@@ -4,6 +4,7 @@
 //! Never here: more of an answer than the client's socket takes; a statement that is sent twice, but a lone SELECT of
 //! which nothing was passed on.
 
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -13,11 +14,11 @@ use accounts::{SessionStart, SourceLogin};
 use client::Arrived;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{Shutdown, shutdown};
-use session::{After, Mark, OkFacts, Session};
+use session::{After, Mark, OkFacts, Session, World};
 use sql::SqlError;
-use syntax::Settings;
 use syntax::sql_mode::NO_BACKSLASH_ESCAPES;
-use tier::{Answer, AtSource, Decision, Sent, Shown, Step};
+use syntax::{Settings, StatementKind};
+use tier::{Answer, AtSource, Decision, Sent, Shown, Step, Told};
 use wire::handshake::capability;
 use wire::packet::{self, PayloadRange, SKIPPED_HEAD_LEN};
 use wire::response::status;
@@ -38,6 +39,8 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 const NEWEST: u32 = 99_999;
 /// The source ends a session that was idle.
 const IDLE_ENDED: u16 = 4031;
+/// Whatever `completion_type` is.
+const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
 
 /// What a session needs that has statements answered by the source.
 pub(super) struct Forwarding {
@@ -98,6 +101,23 @@ enum Went {
 }
 
 impl Running {
+    /// A command that this server answers, after statements of ours at the source.
+    fn of_here(payload: Vec<u8>, capabilities: u32) -> Running {
+        let code = payload.first().copied().unwrap_or_default();
+        Running {
+            text: payload.get(1..).unwrap_or_default().to_vec(),
+            payload,
+            sent: Sent::default(),
+            answer: Answer::new(code, capabilities, Shown::told(false), false),
+            phase: Phase::Own,
+            is_repeated: false,
+            long_data: Vec::new(),
+            is_told: true,
+            is_unproved: false,
+            opening: None,
+        }
+    }
+
     pub(super) fn payload(&self) -> &[u8] {
         &self.payload
     }
@@ -159,9 +179,21 @@ impl Forwarding {
         self.at.is_pinned()
     }
 
-    /// How its texts are read.
-    pub(super) fn reads_with(&self) -> Settings {
-        self.settings
+    /// Commits at the source before this server answers the command; false if nothing is open there.
+    pub(super) fn commits(&mut self, payload: Vec<u8>) -> bool {
+        let Some(link) = self.link.as_mut().filter(|_| self.at.is_in_transaction()) else { return false };
+        link.own.push_back(Own { text: Cow::Borrowed(COMMIT.as_bytes()), what: OwnKind::Commits });
+        self.running = Some(Running::of_here(payload, self.start.capabilities));
+        true
+    }
+
+    /// That COMMIT was answered so. Returns the command.
+    pub(super) fn committed(&mut self, told: &Told, session: &mut Session, world: &dyn World) -> Option<Vec<u8>> {
+        self.at.answered(&Sent { alone: Some(StatementKind::Commit), ..Sent::default() }, told);
+        session.took(&OkFacts { status: told.status, ..OkFacts::default() }, world);
+        let mark = self.here.as_ref().map(|_| session.mark());
+        self.link.iter_mut().for_each(|link| link.mark.clone_from(&mark));
+        self.running.take().map(|running| running.payload)
     }
 
     /// A ROLLBACK of ours has ended with these status bits; the session is like this now.
@@ -238,6 +270,10 @@ impl Connection {
                 sources.counts.here.fetch_add(1, Relaxed);
                 false
             }
+            Decision::HereCommitted => {
+                sources.counts.here.fetch_add(1, Relaxed);
+                self.commits_first(range, turn)
+            }
             Decision::Refused(error) => {
                 sources.counts.refused.fetch_add(1, Relaxed);
                 let payload = payload.to_vec();
@@ -309,7 +345,7 @@ impl Connection {
     }
 
     /// Sends the command that runs, or sees to it that there is a connection first.
-    fn send_to_source(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn send_to_source(&mut self, turn: &mut Turn<'_>) {
         let Some(forwarding) = &mut self.forwarding else { return };
         let is_of_another = forwarding.link.as_ref().is_some_and(|link| link.is_of_another(turn));
         if is_of_another && !forwarding.drop_link() {
@@ -382,8 +418,9 @@ impl Connection {
         let (waits, ticket) = (Arc::downgrade(waits), Arc::downgrade(waits));
         let (inbox, id) = (Arc::clone(turn.inbox), self.id);
         let mut start = forwarding.start.clone();
-        if let (Some(_), Some(session)) = (&forwarding.here, &self.session) {
-            start.schema = session.schema_name().or(start.schema);
+        if forwarding.here.is_some() {
+            // It is chosen there before the first statement, whose error it may be.
+            start.schema = None;
         }
         let opening = Opening {
             login: Arc::clone(&forwarding.login),
@@ -628,11 +665,12 @@ impl Connection {
             link.own = first_statements(turn.server.sources.forward).map(Own::sets).collect();
             link.own.extend(forwarding.here.as_ref().map(|_| Own::sets(TRACK_ALL)));
         }
+        let releases = running.sent.releases && !running.sent.prepares && told.error.is_none();
         let was_reset = forwarding.running.take().is_some_and(|running| running.sent.resets);
         if (was_reset || turn.server.sources.has_waiting()) && forwarding.needs_no_link() {
             forwarding.drop_link();
         }
-        self.after(After::Next);
+        self.after(if releases { After::Close } else { After::Next });
     }
 
     /// A statement of our own has ended.
@@ -648,11 +686,24 @@ impl Connection {
                 }
                 return self.fail_forwarded(&not_executed(code));
             }
+            (OwnKind::Uses, Some(_), _) => {
+                // Nothing runs there while it has another default schema than the client's.
+                link.own.clear();
+                link.mark.iter_mut().for_each(|mark| {
+                    mark.forget_schema();
+                    mark.forget_transaction();
+                });
+                return self.pass_own_error(turn);
+            }
+            (OwnKind::Commits, None, _) => {
+                let told = *answer.told();
+                return self.has_committed(&told, turn);
+            }
+            (OwnKind::Prepares(_) | OwnKind::Commits, Some(_), _) => return self.pass_own_error(turn),
             (OwnKind::GivesUp, None, _) => return self.gave_up(answer.told().status.unwrap_or_default(), turn),
-            (OwnKind::Prepares(_), Some(_), _) => return self.pass_own_error(turn),
             (OwnKind::Prepares(number), None, Some(there)) => {
                 if let Some(here) = &mut forwarding.here {
-                    here.numbers_mut().add(number, there, running.sent.sees, &[]);
+                    here.numbers_mut().add(number, there, &[]);
                 }
             }
             _ => {}
@@ -674,7 +725,7 @@ impl Connection {
         }
     }
 
-    /// A statement that was prepared here cannot be prepared there: its execution ends so.
+    /// A statement of ours that must not fail has failed: the command that runs ends so.
     fn pass_own_error(&mut self, turn: &Turn<'_>) {
         let Some(forwarding) = &mut self.forwarding else { return };
         let Some(link) = &mut forwarding.link else { return };

@@ -11,14 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use session::{Proof, conflict};
 use sql::{Ended, SERVER_VERSION};
 use syntax::{Settings, digest_text};
-use tier::{Sees, Sent, statement_of};
-use wire::command;
+use tier::{Sees, Sent, Told};
 use wire::packet::PayloadRange;
 use wire::server::ClientCommand;
 
 use super::asked::{Own, OwnKind};
 use super::not_served::DIGEST_BYTES;
-use super::{Connection, Hold, Turn};
+use super::{Connection, Deadline, Hold, Turn};
 
 /// Bytes of a text whose digest says which transactions are alike.
 const TEXT_BYTES_MAX: usize = 4 << 10;
@@ -28,19 +27,8 @@ const ROLL_BACK: &str = "ROLLBACK AND NO CHAIN NO RELEASE";
 impl Connection {
     /// Facts about a command, with those of the statement that it executes.
     pub(super) fn of_execution(&self, range: PayloadRange, sent: Sent) -> Sent {
-        let payload = self.input.payload(range);
-        let (Some(forwarding), Some(session)) = (&self.forwarding, &self.session) else { return sent };
-        if payload.first() != Some(&command::STMT_EXECUTE) || !(session.is_split() || session.begins_split()) {
-            return sent;
-        }
-        let number = statement_of(payload);
-        let prepared = number.and_then(|number| session.prepared_text(number));
-        let of_there = || forwarding.here.as_ref()?.numbers().sees(number?);
-        let sees = match prepared {
-            Some(text) => Some(tier::sees_of(text, forwarding.reads_with())),
-            None => of_there(),
-        };
-        Sent { sees: sees.unwrap_or(sent.sees), ..sent }
+        let here = self.forwarding.as_ref().and_then(|forwarding| forwarding.here.as_ref());
+        here.map_or(sent, |here| here.numbers().execution(self.input.payload(range), sent))
     }
 
     /// True if a command of a transaction that is at the source too asks about an answer of here.
@@ -140,6 +128,28 @@ impl Connection {
             _ => self.prove(turn),
         }
         true
+    }
+
+    /// A command that this server answers commits first what the session has open at the source; false if that is
+    /// nothing.
+    pub(super) fn commits_first(&mut self, range: PayloadRange, turn: &mut Turn<'_>) -> bool {
+        let payload = self.input.payload(range).to_vec();
+        if !self.forwarding.as_mut().is_some_and(|forwarding| forwarding.commits(payload)) {
+            return false;
+        }
+        self.hold = Hold::Source;
+        self.why = Deadline::Busy;
+        self.send_to_source(turn);
+        true
+    }
+
+    /// It is committed: this server answers the command.
+    pub(super) fn has_committed(&mut self, told: &Told, turn: &mut Turn<'_>) {
+        let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return };
+        let Some(payload) = forwarding.committed(told, session, turn.server) else { return };
+        self.hold = Hold::None;
+        let after = session.command(&payload, turn.server, &mut self.output);
+        self.settle(after, turn);
     }
 
     /// What was read here was changed before the view at the source: the transaction is rolled back there.

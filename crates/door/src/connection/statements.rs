@@ -19,7 +19,11 @@ impl Connection {
         let payload = self.input.payload(range);
         let number = statement_of(payload)?;
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return None };
-        let numbers = forwarding.here.as_ref()?.numbers();
+        let here = forwarding.here.as_mut()?;
+        if payload.first() == Some(&command::STMT_CLOSE) {
+            here.numbers_mut().closes(number);
+        }
+        let numbers = here.numbers();
         if payload.first() == Some(&command::STMT_EXECUTE) {
             session.prepares_late(payload, turn.server);
         }

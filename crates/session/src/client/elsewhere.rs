@@ -13,7 +13,7 @@ use syntax::{Classified, Keyword, State, StatementKind, classify};
 use wire::server::ClientCommand;
 
 use super::freshness::Missed;
-use super::{After, Diagnostics, Schema, Session};
+use super::{After, Diagnostics, Session};
 use crate::Output;
 use crate::world::World;
 
@@ -195,7 +195,7 @@ impl Session {
             && self.use_schema(name, world).is_err()
         {
             // It is the source that has it, or not.
-            self.schema = Some(Schema { name: name.to_owned(), collation: None });
+            self.chooses(name.to_owned(), None);
         }
     }
 

@@ -267,7 +267,7 @@ impl Session {
     ) -> Result<(Arc<Snapshot>, String), SqlError> {
         let schema = match schema {
             None => self.schema.as_ref().map(|schema| schema.name.clone()),
-            Some(name) => Some(self.schema_of(&in_text(name), world)?.name),
+            Some(name) => Some(self.schema_of(&in_text(name), world)?.0),
         };
         let schema = schema.ok_or_else(|| SqlError::new(1046, "3D000", "No database selected"))?;
         let snapshot = self.snapshot(world)?;

@@ -26,13 +26,13 @@ impl Session {
         until: Option<&UntilText>,
         channel: Option<&[u8]>,
     ) -> Result<Wait, SqlError> {
+        self.transaction.end();
         if !self.login.identity.rights.admin {
             return Err(needs("SUPER or REPLICATION_SLAVE_ADMIN"));
         }
         check_channel(channel)?;
         let until = until.map(sql::until).transpose()?;
         let mut order = order.clone();
-        self.transaction.end();
         if let ReplicaOrder::Threads(threads) = &mut order {
             // Without replay there is nothing that stops.
             threads.until = until.filter(|_| threads.sql);

@@ -392,12 +392,12 @@ impl Session {
     /// What another server must be told around the preparation of a statement that was prepared here: what its text
     /// meant then, and what the session has now.
     #[must_use]
-    pub fn told_around(&self, id: u32) -> (Vec<String>, Vec<String>) {
+    pub fn told_around(&self, id: u32) -> (Vec<Change>, Vec<Change>) {
         let Some(Prepared { under, .. }) = self.statements.list.get(&id) else { return Default::default() };
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut both = |then: Change, now: Change| {
-            before.extend(then.statements());
-            after.extend(now.statements());
+            before.push(then);
+            after.push(now);
         };
         // The texts of these are the same under each of them.
         let charsets = *self.settings.charsets();

@@ -12,7 +12,7 @@ use sql::{
 use values::collation::UTF8MB4_0900_AI_CI;
 use wire::response::status;
 
-use super::{Forwarding, Own, Schema, Session};
+use super::{Forwarding, Own, Session};
 use crate::world::{SchemaState, World};
 
 /// What a session was like.
@@ -21,7 +21,8 @@ pub struct Mark {
     /// None: a session that has begun, and set nothing.
     settings: Option<Settings>,
     user_variables: UserVariables,
-    schema: Option<String>,
+    /// With the number of its choice.
+    schema: Option<(String, u64)>,
     next: Characteristics,
     open: Option<OpenTransaction>,
     locked: Vec<(String, String, String)>,
@@ -33,6 +34,11 @@ impl Mark {
     /// The transaction that was told of was not begun after all.
     pub fn forget_transaction(&mut self) {
         (self.open, self.next) = (None, Characteristics::default());
+    }
+
+    /// Nor is its default schema the session's there.
+    pub fn forget_schema(&mut self) {
+        self.schema = None;
     }
 }
 
@@ -189,6 +195,8 @@ pub struct OkFacts {
     pub variables: Vec<(String, String)>,
     /// What it has committed, or shown.
     pub gtids: Option<String>,
+    /// It has opened no table: what is said of the next transaction still holds.
+    pub opened_none: bool,
 }
 
 impl Session {
@@ -198,7 +206,7 @@ impl Session {
         Mark {
             settings: Some(self.settings.clone()),
             user_variables: self.user_variables.clone(),
-            schema: self.schema_name(),
+            schema: self.schema_chosen(),
             next: self.transaction.next(),
             open: self.transaction.open(),
             locked: self.locks.names(),
@@ -225,8 +233,6 @@ impl Session {
         }
         let variables = self.settings.changed_since(since.settings.as_ref());
         changes.extend(variables.into_iter().map(|(name, value)| Change::Variable { name, value }));
-        let schema = self.schema_name().filter(|name| since.schema.as_ref() != Some(name));
-        changes.extend(schema.map(Change::Schema));
         let variables = self.user_variables.changed_since(&since.user_variables);
         changes.extend(variables.map(|(name, value, is_null)| {
             let name = name.to_owned();
@@ -236,6 +242,9 @@ impl Session {
         if locked != since.locked {
             changes.push(Change::TableLocks(locked));
         }
+        // It alone may fail there.
+        let schema = self.schema_chosen().filter(|chosen| since.schema.as_ref() != Some(chosen));
+        changes.extend(schema.map(|(name, _)| Change::Schema(name)));
         let (open, next) = (self.transaction.open(), self.transaction.next());
         match (open, &since.open) {
             (Some(open), Some(before)) if open.is(before) => {
@@ -250,6 +259,10 @@ impl Session {
         let prepared = self.statements.texts_after(since.prepared);
         changes.extend(prepared.map(|(id, text)| Change::Prepared { id, text: text.to_vec() }));
         changes
+    }
+
+    fn schema_chosen(&self) -> Option<(String, u64)> {
+        self.schema.as_ref().map(|schema| (schema.name.clone(), schema.chosen))
     }
 
     /// A transaction that may write says so where the session's next one may not.
@@ -283,7 +296,10 @@ impl Session {
                 SchemaState::Missing | SchemaState::Unknown(_) => None,
             };
             // Its default schema may be dropped.
-            self.schema = (!name.is_empty()).then(|| Schema { name: name.clone(), collation });
+            match name.is_empty() {
+                true => self.schema = None,
+                false => self.chooses(name.clone(), collation),
+            }
         }
         for (name, value) in &facts.variables {
             self.takes_variable(name, value, world);
@@ -292,6 +308,7 @@ impl Session {
             self.transaction.is_elsewhere(
                 status & status::IN_TRANS != 0,
                 status & status::IN_TRANS_READONLY != 0,
+                facts.opened_none,
                 &self.settings,
             );
         }

@@ -182,9 +182,9 @@ impl Transaction {
             )
         });
         let access = access.or(next.access);
-        // As MySQL's does, the status bit outlasts a transaction that BEGIN ends.
-        let read_only =
-            access.map_or(settings.typed().read_only, |access| access == AccessMode::ReadOnly) || self.is_read_only();
+        // As MySQL's does, READ ONLY outlasts a transaction that BEGIN ends, unless it says otherwise.
+        let of_session = || settings.typed().read_only || self.is_read_only();
+        let read_only = access.map_or_else(of_session, |access| access == AccessMode::ReadOnly);
         let characteristics = Characteristics { isolation: next.isolation, access };
         self.open = Some(Open { characteristics, consistent, read_only, view, ..Open::of(isolation) });
         self.savepoints.clear();
@@ -327,8 +327,8 @@ impl Transaction {
         Some(OpenTransaction { number, isolation, read_only, says_read_write, consistent, implicit, savepoints })
     }
 
-    /// Another server says whether a transaction is open there.
-    pub(super) fn is_elsewhere(&mut self, is_open: bool, read_only: bool, settings: &Settings) {
+    /// Another server says whether a transaction is open there; `keeps_next`: what SET TRANSACTION said is not used up.
+    pub(super) fn is_elsewhere(&mut self, is_open: bool, read_only: bool, keeps_next: bool, settings: &Settings) {
         match (&mut self.open, is_open) {
             (Some(open), true) => open.read_only = read_only,
             (None, true) => {
@@ -336,6 +336,7 @@ impl Transaction {
                 self.open = Some(Open { read_only, ..next });
                 self.begun += 1;
             }
+            (None, false) if keeps_next => self.end(),
             (_, false) => {
                 self.end();
                 self.next = Characteristics::default();

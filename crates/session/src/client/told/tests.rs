@@ -155,6 +155,7 @@ fn what_another_server_changed_is_taken_back() {
         schema: Some("shop".to_owned()),
         variables: vec![("sql_mode".to_owned(), "ANSI_QUOTES".to_owned()), ("autocommit".to_owned(), "OFF".to_owned())],
         gtids: Some("00000000-0000-0000-0000-000000000001:1-3".to_owned()),
+        opened_none: false,
     };
     session.took(&facts, &world);
     assert!(session.transaction.is_open() && !session.settings.typed().autocommit);
@@ -162,6 +163,12 @@ fn what_another_server_changed_is_taken_back() {
     assert_eq!(session.settings.text("slipstream_read_gtids"), Some("00000000-0000-0000-0000-000000000001:1-3"));
     session.took(&OkFacts { status: Some(0), ..OkFacts::default() }, &world);
     assert!(!session.transaction.is_open());
+    // Of the next transaction something is said until a statement opens a table.
+    for (opened_none, is_said) in [(true, true), (false, false)] {
+        query(&mut session, "set transaction read only");
+        session.took(&OkFacts { status: Some(0), opened_none, ..OkFacts::default() }, &world);
+        assert_eq!(session.transaction.next() != Characteristics::default(), is_said);
+    }
     // What the last statement has left is asked for where it was answered.
     session.set_forwarding(super::super::Forwarding::All);
     for sql in ["select row_count()", "show warnings", "select @@warning_count", "select last_insert_id()"] {
