@@ -66,7 +66,18 @@ const ROWS: &str = "CREATE DATABASE shop; USE shop;
     CREATE TABLE audited (id INT PRIMARY KEY, n INT); INSERT INTO audited VALUES (1, 1);
     CREATE TRIGGER g BEFORE UPDATE ON audited FOR EACH ROW SET @seen = NEW.n;
     CREATE PROCEDURE p() INSERT INTO t (a) VALUES ('by p');
-    CREATE FUNCTION f() RETURNS INT DETERMINISTIC NO SQL RETURN (@f := 4)";
+    CREATE FUNCTION f() RETURNS INT DETERMINISTIC NO SQL RETURN (@f := 4);
+    CREATE VIEW plain AS SELECT id, n FROM u;
+    DELIMITER $$
+    CREATE FUNCTION sets_k() RETURNS INT DETERMINISTIC READS SQL DATA BEGIN SELECT 42 INTO @k; RETURN 1; END $$
+    CREATE FUNCTION hides_w() RETURNS INT DETERMINISTIC READS SQL DATA
+        BEGIN CREATE TEMPORARY TABLE hidden (id INT, n INT); INSERT INTO hidden VALUES (8, 8); RETURN 1; END $$
+    DELIMITER ;
+    CREATE TABLE hidden (id INT PRIMARY KEY, n INT); INSERT INTO hidden VALUES (1, 1);
+    CREATE VIEW inner_view AS SELECT sets_k() AS x; CREATE VIEW outer_view AS SELECT x FROM inner_view;
+    CREATE VIEW hiding AS SELECT hides_w() AS x;
+    CREATE FUNCTION locks_v() RETURNS INT DETERMINISTIC NO SQL RETURN GET_LOCK('of a view', 1);
+    CREATE VIEW locking AS SELECT locks_v() AS x";
 
 /// The rules of who answers what, one group each. Each begins in a new session.
 const RULES: &[(&str, &[&str])] = &[
@@ -405,6 +416,31 @@ const RULES: &[(&str, &[&str])] = &[
             "SELECT n FROM shop.u WHERE id = 1",
             "ROLLBACK",
         ],
+    ),
+    (
+        "views that run stored code",
+        &[
+            "SET @k = 1",
+            "SELECT id FROM shop.plain",
+            "SELECT @k",
+            "SELECT x FROM shop.outer_view",
+            "SELECT @k",
+            "SELECT n FROM shop.hidden",
+            "SELECT x FROM shop.hiding",
+            "SELECT n FROM shop.hidden",
+        ],
+    ),
+    (
+        "views that lock",
+        &[
+            "SELECT x FROM shop.locking",
+            "SELECT n FROM shop.u WHERE id = 1",
+            "SELECT IS_USED_LOCK('of a view') = CONNECTION_ID()",
+        ],
+    ),
+    (
+        "a write that reads a view",
+        &["SET @k = 1", "UPDATE shop.u SET n = n + (SELECT x FROM shop.inner_view) - 1 WHERE id = 1", "SELECT @k"],
     ),
     (
         "handlers and prepared texts",

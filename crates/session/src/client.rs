@@ -34,6 +34,7 @@ mod texts;
 mod threads;
 mod told;
 mod transaction;
+mod views;
 mod waiting;
 
 use std::cell::{Cell, RefCell};

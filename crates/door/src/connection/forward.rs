@@ -294,6 +294,7 @@ impl Connection {
 
     /// Has the source answer a command; false if nothing is there that it is about.
     pub(super) fn forward(&mut self, payload: Vec<u8>, sent: Sent, turn: &mut Turn<'_>) -> bool {
+        let sent = self.with_views(&payload, sent, turn);
         let is_unproved = self.splits(&payload, &sent, turn);
         let (payload, long_data) = self.execution_for_source(payload);
         let (Some(forwarding), Some(session)) = (&mut self.forwarding, &mut self.session) else { return false };

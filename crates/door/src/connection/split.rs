@@ -12,6 +12,7 @@ use session::{Proof, conflict};
 use sql::{Ended, SERVER_VERSION};
 use syntax::{Settings, digest_text};
 use tier::{Sees, Sent, Told};
+use wire::command;
 use wire::packet::PayloadRange;
 use wire::server::ClientCommand;
 
@@ -29,6 +30,22 @@ impl Connection {
     pub(super) fn of_execution(&self, range: PayloadRange, sent: Sent) -> Sent {
         let here = self.forwarding.as_ref().and_then(|forwarding| forwarding.here.as_ref());
         here.map_or(sent, |here| here.numbers().execution(self.input.payload(range), sent))
+    }
+
+    /// Facts about a command for the source, with what views that it names may leave there.
+    pub(super) fn with_views(&self, payload: &[u8], sent: Sent, turn: &Turn<'_>) -> Sent {
+        let (Some(forwarding), Some(session)) = (&self.forwarding, &self.session) else { return sent };
+        if forwarding.here.is_none() || sent.pins || !sent.is_statement {
+            return sent;
+        }
+        // An execution's was prepared.
+        let text = match payload.first() {
+            Some(&command::QUERY) => self.text_of(payload),
+            Some(&command::STMT_PREPARE) => payload.get(1..),
+            _ => None,
+        };
+        let runs_code = |text: &[u8]| session.runs_code_in_views(text, turn.server);
+        Sent { pins: text.is_some_and(runs_code), ..sent }
     }
 
     /// True if a command of a transaction that is at the source too asks about an answer of here.
