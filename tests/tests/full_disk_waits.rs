@@ -175,7 +175,7 @@ fn receiving_waits_first_and_says_for_what() {
     replica.stop();
 }
 
-/// What is stopped while it waits has not got its space.
+/// A wait that is stopped has not got its space.
 #[test]
 fn a_stop_during_a_wait_frees_no_space() {
     let Some(disk) = SmallDisk::new("full-stopped", 64) else { return };

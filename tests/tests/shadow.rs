@@ -218,7 +218,7 @@ fn what_only_the_source_has_is_no_difference() {
     assert_eq!(count(&report, "not compared: after a first read"), 1, "{report}");
     assert_eq!(count(&report, "not compared: a temporary table"), 2, "{report}");
     assert_eq!(count(&report, "different by nature: a table's next AUTO_INCREMENT"), 1, "{report}");
-    // SAVEPOINT and SET behind the refused read; SAVEPOINT, SELECT 1, ROLLBACK TO and RELEASE behind the write.
+    // After the refused read SAVEPOINT, SET, ROLLBACK TO; after the write SAVEPOINT, SELECT 1, ROLLBACK TO, RELEASE.
     assert_eq!(
         count(&report, "different by nature: a transaction of which the source alone has a part"),
         7,

@@ -195,7 +195,7 @@ pub(crate) fn receiving_waits(link: &LinkState) -> Option<String> {
     ))
 }
 
-/// What is free, and how much of that is above the reserve.
+/// Free space, and how much of it is above the reserve.
 fn free_text(space: &FreeSpace) -> String {
     let FreeSpace { free_bytes, total_bytes, reserve_bytes } = *space;
     let (free, total, reserve) = (bytes_text(free_bytes), bytes_text(total_bytes), bytes_text(reserve_bytes));

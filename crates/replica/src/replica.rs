@@ -171,7 +171,6 @@ impl Replica {
         let tail = RelayReader::open_at(Arc::clone(relay), &recovery.start, ReaderOptions::REPLAY);
         let workers = if config.pipeline.workers == 0 { cores() } else { config.pipeline.workers };
         let recovered_sequence = recovered.as_ref().map_or(0, |recovered| recovered.sequence);
-        // A store that an initial copy has just filled has none.
         let has_relay_log = !recovery.files.is_empty();
         let catalog = Catalog::new(lower_case_table_names);
         let store = Store::over(lanes_for(workers), disk, folder.scratch(), recovered, catalog);

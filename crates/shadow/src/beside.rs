@@ -4,8 +4,8 @@
 //!
 //! Of a column that differs by nature its values are left out, and length, decimals and NOT NULL of its definition,
 //! which follow from a value and a version. Its name, type and other flags stay, as do the number of rows, warnings and
-//! status. Of a table's definition only its next AUTO_INCREMENT is left out. Of a list of the server's own these are left out of all columns. Of a list of schemas the rows of those that
-//! a server makes for itself are left out.
+//! status. Of a table's definition only its next AUTO_INCREMENT is left out. Of a list of the server's own these are
+//! left out of all columns. Of a list of schemas the rows of those that a server makes for itself are left out.
 
 use wire::read::Reader;
 use wire::response::{ColumnDefinition, ErrPacket, PrepareOk, column_flag, is_err};
@@ -177,7 +177,7 @@ fn rows_of_others(answer: &Parts<'_>, excused: &Excused, is_text: bool, name: us
     rows.filter(|(row, _)| !is_own(row)).map(|(_, canonical)| canonical).collect()
 }
 
-/// A table's definition without AUTO_INCREMENT=N, which stands among the options behind its columns.
+/// A table's definition without AUTO_INCREMENT=N, which stands among the options after its columns.
 fn without_next_number(value: &[u8], excused: &Excused, column: usize) -> Option<Vec<u8>> {
     const OPTIONS: &[u8] = b"\n) ";
     const NUMBER: &[u8] = b" AUTO_INCREMENT=";

@@ -6,8 +6,8 @@ use sql::SERVER_VERSION;
 /// Longest text of a statement in a report, in bytes.
 const SHOWN_BYTES_MAX: usize = 1_000;
 
-/// The statement with `?` for each literal and savepoint, one blank between tokens that had any, and without comments. Lists of
-/// literals become one `?`, so that statements which differ in their number are the same.
+/// The statement with `?` for each literal and savepoint, one blank between tokens that had any, and without comments.
+/// Lists of literals become one `?`, so that statements which differ in their number are the same.
 pub(crate) fn masked(sql: &[u8], sql_mode: u64) -> String {
     let mut lexer = Lexer::new(sql, sql_mode, SERVER_VERSION);
     let (mut text, mut end) = (String::new(), 0);
@@ -52,7 +52,7 @@ enum Savepoint {
     Begins,
     /// ROLLBACK or RELEASE stands at its beginning.
     MayFollow,
-    /// SAVEPOINT stood last, or TO, behind which SAVEPOINT may stand.
+    /// SAVEPOINT stood last, or TO, which SAVEPOINT may follow.
     Follows,
     IsNone,
 }

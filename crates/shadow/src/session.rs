@@ -304,7 +304,7 @@ impl<'a> Session<'a> {
             self.alone(payload)?
         };
         if answer.is_some_and(|answer| !answer.iter().any(|packet| is_err(packet))) {
-            self.temporary.follow(sql, self.sql_mode);
+            self.temporary.follow(sql, self.sql_mode, self.schema.as_deref());
         }
         self.has_written(sql);
         Ok(())
@@ -463,17 +463,17 @@ impl<'a> Session<'a> {
         let known = self.known(sql);
         let compares = matches!(known.kind, Kind::Reads | Kind::Constant | Kind::Session | Kind::Ends)
             && !self.reads_temporary(&known, sql);
-        let (theirs, ours, stood) = match known.kind {
+        let (theirs, ours, instead) = match known.kind {
             Kind::Reads if compares => self.both_at_one_state(payload)?,
             _ => {
                 let (theirs, ours) = self.both(payload, Some(payload).filter(|_| compares))?;
-                (theirs, ours, Ok(()))
+                (theirs, ours, None)
             }
         };
         let Some(theirs) = theirs else { return Ok(()) };
         if let Some(ours) = &ours {
-            let found = match (judged_prepared(&known, &theirs, ours, self.deprecates_eof()), stood) {
-                (Found::Different(_), Err(why)) => why,
+            let found = match (judged_prepared(&known, &theirs, ours, self.deprecates_eof()), instead) {
+                (Found::Different(_), Some(why)) => why,
                 (found, _) => found,
             };
             self.note(found, sql, Some(&theirs), Some(ours));
@@ -494,28 +494,25 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A preparation that both get, and whether the replica had the source's definitions.
-    fn both_at_one_state(
-        &mut self,
-        payload: &[u8],
-    ) -> Result<(Option<Answer>, Option<Answer>, std::result::Result<(), Found>)> {
+    /// A preparation that both get, and what a difference is if the replica may not have had the source's definitions.
+    fn both_at_one_state(&mut self, payload: &[u8]) -> Result<(Option<Answer>, Option<Answer>, Option<Found>)> {
         let shared = self.shared;
         let comparing = shared.gate.comparison();
         let before = shared.controls().source_set().ok();
         let theirs = self.at_source(payload)?;
         let is_reached = before.as_ref().map(|before| shared.controls().replica_has(before));
         let ours = self.at_replica(payload);
-        let stood = match (before, is_reached) {
-            (Some(before), Some(Ok(()))) if shared.controls().stands_at(&before) => Ok(()),
-            (Some(_), Some(Err(why))) => Err(Found::NotComparable(why)),
-            (Some(_), _) => Err(Found::Moved),
-            (None, _) => Err(Found::NotComparable(UNKNOWN_STATE)),
+        let instead = match (before, is_reached) {
+            (Some(before), Some(Ok(()))) if shared.controls().stands_at(&before) => None,
+            (Some(_), Some(Err(why))) => Some(Found::NotComparable(why)),
+            (Some(_), _) => Some(Found::Moved),
+            (None, _) => Some(Found::NotComparable(UNKNOWN_STATE)),
         };
         drop(comparing);
         self.answer(theirs.as_ref())?;
         self.alone = false;
         self.follow_transaction();
-        Ok((theirs, ours, stood))
+        Ok((theirs, ours, instead))
     }
 
     fn execute(&mut self, payload: &[u8], execute: &Execute<'_>) -> Result<()> {
@@ -749,7 +746,7 @@ impl<'a> Session<'a> {
     }
 
     fn reads_temporary(&self, known: &Known, sql: &[u8]) -> bool {
-        known.kind == Kind::Reads && self.temporary.are_named_in(sql, self.sql_mode)
+        known.kind == Kind::Reads && self.temporary.are_named_in(sql, self.sql_mode, self.schema.as_deref())
     }
 
     fn form(&self, is_text: bool) -> Form {

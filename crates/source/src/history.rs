@@ -138,8 +138,8 @@ pub fn compare(mut connection: Connection, past: &PastEvent) -> Result<Past> {
     }
 }
 
-/// A file that goes on there and has no event that begins there has other events. The source reads a length out of the
-/// middle of one, and blames max_allowed_packet.
+/// A file that continues there without an event that begins there has other events. The source reads a length out of
+/// the middle of one, and blames max_allowed_packet.
 fn nothing_begins_there(message: &str) -> String {
     match message.contains("max_allowed_packet") {
         true => "the middle of another event".to_owned(),

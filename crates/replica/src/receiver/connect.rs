@@ -306,8 +306,8 @@ impl Connector {
     }
 }
 
-/// The failure for a source with a history of its own, and what else is wrong with it. That it lacks transactions follows
-/// from its history: committed empty, they would hide that its other ones differ too.
+/// The failure for a source with a history of its own, and what else is wrong with it. That it lacks transactions
+/// follows from its history: committed empty, they would hide that its other ones differ too.
 fn of_reset(mut reset: Failure, report: &PreflightReport, errant: &GtidSet) -> Failure {
     if !errant.is_empty() {
         reset.text = format!("{}\n    not on the source: {errant}", reset.text);

@@ -502,7 +502,7 @@ fn character_sets() -> Result<Vec<Vec<Value>>, SqlError> {
 struct Plugin {
     name: &'static str,
     kind: &'static str,
-    /// The file from which MySQL loads it; None for what is built in.
+    /// The file from which MySQL loads it; None if it is built in.
     library: Option<&'static str>,
 }
 

@@ -116,8 +116,8 @@ impl Session {
 }
 
 impl Session {
-    /// CHECK TABLE: what is known of the table's rows. Nothing is read for it: each block is checked when it is read,
-    /// and all of them in turn beside that, and a table that one of them concerns cannot be read from then on.
+    /// CHECK TABLE: known damage of the table. Nothing is read for it: each block is checked when it is read, and all
+    /// of them in turn by the scrub; a table that a damaged one concerns cannot be read from then on.
     ///
     /// # Errors
     /// 1046: no schema is given and there is no default one.
