@@ -278,7 +278,7 @@ fn a_default_schema_that_is_gone_or_may_not_be_used_is_an_error_of_the_statement
     split.expects(&mut lim, &[(read, "1142"), ("SELECT n FROM shop.u WHERE id = 1", "1142"), ("ROLLBACK", "OK")]);
     let mut new = RawClient::with_password(&split.socket, "lim", PASSWORD, CAPABILITIES);
     split.expects(&mut new, &[("USE shop", "1044"), ("SELECT MAX(n) FROM shop.t", "1142"), ("SELECT 1", "1")]);
-    // The source looks up anew what may be done with the tables of the default schema.
+    // The source looks up again which rights the user has to the default schema.
     split.expects(&mut chosen, &[("USE shop", "1044"), ("SELECT 1", "1")]);
     split.replica.stop();
 }
@@ -299,7 +299,7 @@ fn orders_to_this_server_commit_at_the_source_too() {
             (count, "3"),
         ],
     );
-    // Also for one who may not give them.
+    // Also without the right to give them.
     let mut client = split.client();
     split.expects(
         &mut client,

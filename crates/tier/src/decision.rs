@@ -65,8 +65,6 @@ pub struct Sent {
     pub is_told: bool,
     /// What it is, or an execution of the statement that it prepares, if it is one statement.
     pub alone: Option<StatementKind>,
-    /// It opens tables, or may: what SET TRANSACTION has said of the next transaction is used up.
-    pub opens_tables: bool,
     /// It ends the session once it is answered.
     pub releases: bool,
     /// It is a SELECT of nothing but variables of this server.
@@ -81,8 +79,8 @@ impl Sent {
     /// Facts about the execution of a statement, by those of its preparation.
     #[must_use]
     pub fn executing(self, prepared: Sent) -> Sent {
-        let Sent { alone, opens_tables, releases, sees, .. } = prepared;
-        Sent { alone, opens_tables, releases, sees, ..self }
+        let Sent { alone, releases, sees, .. } = prepared;
+        Sent { alone, releases, sees, ..self }
     }
 
     /// What the command itself sees of its transaction's view.
@@ -119,13 +117,9 @@ pub fn decide(payload: &[u8], capabilities: u32, forward: Forward, settings: Set
         command::RESET_CONNECTION => Decision::Source(Sent { resets: true, ..Sent::default() }),
         command::INIT_DB => Decision::Source(Sent { may_be_here: true, is_told: true, reads: false, ..of_session() }),
         // Long data and cursors are gone with their connection.
-        command::STMT_EXECUTE => Decision::Source(Sent {
-            shows_rows: true,
-            may_be_here: true,
-            opens_tables: true,
-            sees: Sees::Anything,
-            ..of_session()
-        }),
+        command::STMT_EXECUTE => {
+            Decision::Source(Sent { shows_rows: true, may_be_here: true, sees: Sees::Anything, ..of_session() })
+        }
         command::SET_OPTION | command::STMT_SEND_LONG_DATA => {
             Decision::Source(Sent { reads: false, is_statement: false, ..of_session() })
         }
@@ -359,7 +353,6 @@ fn sent(all: &[Classified]) -> Sent {
         pins: all.iter().any(|one| pins(one) || sets(one, b"session_track_")),
         is_told: all.iter().any(|one| one.state.has(TOLD)),
         alone: if let [one] = all { Some(one.kind) } else { None },
-        opens_tables: all.iter().any(opens_tables),
         releases: false,
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
         user_lock: None,
@@ -395,19 +388,6 @@ fn shows_rows(one: &Classified) -> bool {
     !is_of_session
         && !matches!(one.kind, S::Begin | S::Commit | S::Rollback | S::Savepoint | S::RollbackTo | S::ReleaseSavepoint)
         && (one.kind != S::Select || !one.tables.is_empty())
-}
-
-/// True unless it is known that it opens no table.
-fn opens_tables(one: &Classified) -> bool {
-    use StatementKind as S;
-    match one.kind {
-        S::Select | S::Set | S::Do => {
-            !one.tables.is_empty() || !one.unknown_functions.is_empty() || !one.inexact.is_empty()
-        }
-        S::SetNames | S::SetTransaction | S::SetRole | S::Use | S::Prepare | S::Deallocate | S::Diagnostics => false,
-        S::Kill | S::Empty => false,
-        _ => true,
-    }
 }
 
 /// True for statements that depend on no table.
@@ -583,12 +563,6 @@ mod tests {
         }
         for text in ["COMMIT", "ROLLBACK AND CHAIN NO RELEASE", "RELEASE SAVEPOINT a", "SELECT 1 AS `RELEASE`"] {
             assert!(!sent(text).releases, "{text}");
-        }
-        for text in ["SET completion_type = 0", "SELECT @@sql_mode", "DO 1", "USE x", "PREPARE s FROM 'SELECT 1'"] {
-            assert!(!sent(text).opens_tables, "{text}");
-        }
-        for text in ["SELECT a FROM t", "SET @a = (SELECT MAX(a) FROM t)", "SELECT f(1)", "CALL p()", "SHOW TABLES"] {
-            assert!(sent(text).opens_tables, "{text}");
         }
         assert!(sent("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);
         assert!(sent("LOAD DATA CONCURRENT LOCAL INFILE 'x' INTO TABLE t").may_ask_for_file);

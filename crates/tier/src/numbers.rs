@@ -1,6 +1,6 @@
 //! Numbers of prepared statements: the client's, and the source's for those that it has.
 //!
-//! In: commands that name a statement by the client's number. Out: the same for the source; what is known of each
+//! In: commands that name a statement by the client's number. Out: the same for the source; facts about each
 //! statement since it was prepared. Never here: a number of the source that a client sees; parameters.
 
 use std::collections::HashMap;
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn commands_name_the_sources_statement() {
         let mut numbers = Numbers::default();
-        numbers.prepared(3, Sent { sees: Sees::Tables, opens_tables: true, ..Sent::default() });
+        numbers.prepared(3, Sent { sees: Sees::Tables, ..Sent::default() });
         numbers.add(3, 12, b"SELECT a FROM t");
         for code in [command::STMT_EXECUTE, command::STMT_FETCH, command::STMT_RESET, command::STMT_SEND_LONG_DATA] {
             let mut payload = command(code, 3);
@@ -146,7 +146,7 @@ mod tests {
         }
         assert!(numbers.ran_last(3));
         let sent = Sent { reads: true, sees: Sees::Anything, ..Sent::default() };
-        let executed = Sent { sees: Sees::Tables, opens_tables: true, ..sent };
+        let executed = Sent { sees: Sees::Tables, ..sent };
         assert_eq!(numbers.execution(&command(command::STMT_EXECUTE, 3), sent), executed);
         assert_eq!(numbers.execution(&command(command::STMT_EXECUTE, 12), sent), sent);
         assert_eq!((numbers.execution(&command(command::STMT_FETCH, 3), sent), numbers.text(3)), (sent, None));

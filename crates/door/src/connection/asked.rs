@@ -180,7 +180,7 @@ impl Here {
             }
             let schema = answer.schema().map(str::to_owned);
             let variables = answer.variables().to_vec();
-            let opened_none = sent.prepares || !sent.opens_tables;
+            let opened_none = !sent.shows_rows && !has_ended(sent, told.error);
             session.took(&OkFacts { status: told.status, schema, variables, gtids: None, opened_none }, world);
             self.last = false;
             self.last_select &= told.rows == 0 && !sent.may_repeat;

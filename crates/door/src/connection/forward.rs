@@ -39,7 +39,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 const NEWEST: u32 = 99_999;
 /// The source ends a session that was idle.
 const IDLE_ENDED: u16 = 4031;
-/// Whatever `completion_type` is.
+/// Ends a transaction, whatever `completion_type` is.
 const COMMIT: &str = "COMMIT AND NO CHAIN NO RELEASE";
 
 /// What a session needs that has statements answered by the source.

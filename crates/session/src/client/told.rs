@@ -195,7 +195,7 @@ pub struct OkFacts {
     pub variables: Vec<(String, String)>,
     /// What it has committed, or shown.
     pub gtids: Option<String>,
-    /// It has opened no table: what is said of the next transaction still holds.
+    /// It has opened no table: SET TRANSACTION is not used up.
     pub opened_none: bool,
 }
 
