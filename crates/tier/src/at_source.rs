@@ -6,7 +6,7 @@
 use syntax::StatementKind;
 use wire::response::status;
 
-use crate::{Sent, Told};
+use crate::{Leaves, Sent, Told};
 
 /// 1064: the text is no statement.
 const SYNTAX_ERROR: u16 = 1064;
@@ -66,10 +66,12 @@ impl AtSource {
         } else {
             self.may_hold |= !did_nothing && may_hold(sent, told);
         }
-        if let Some(lock) = sent.user_lock.filter(|_| !did_nothing) {
+        if let Leaves::UserLock(lock) = sent.leaves
+            && !did_nothing
+        {
             self.user_locks = lock.after(self.user_locks, told);
         }
-        self.is_pinned |= (sent.pins && !did_nothing) || (told.changed && !sent.is_told);
+        self.is_pinned |= (sent.pins() && !did_nothing) || (told.changed && !sent.is_told);
         let rolled_back =
             (sent.alone == Some(StatementKind::Rollback) && told.error.is_none()) || told.error == Some(DEADLOCK);
         self.has_unlogged = (self.has_unlogged || told.changed_rows > 0) && !told.has_gtids && !rolled_back;
@@ -206,7 +208,7 @@ mod tests {
         assert!(!keeps(&[(sent, open(written)), (sent, Told { has_gtids: true, ..ok })]));
         assert!(keeps(&[(sent, open(written)), (sent, ok)]));
         assert!(!keeps(&[(sent, open(written)), (Sent { alone: Some(StatementKind::Rollback), ..sent }, ok)]));
-        let pins = Sent { pins: true, ..sent };
+        let pins = Sent { leaves: Leaves::Unknown, ..sent };
         assert!(keeps(&[(pins, ok), (sent, ok)]));
         assert!(!keeps(&[(pins, Told { error: Some(1064), status: None, ..ok })]));
         assert!(keeps(&[(pins, Told { error: Some(1305), status: None, ..ok })]));
@@ -227,7 +229,7 @@ mod tests {
         assert!(keeps(&[savepoint]) && !keeps(&[savepoint, ended]));
         assert!(!keeps(&[savepoint, (Sent { alone: Some(StatementKind::Ddl), ..looks }, manual)]));
         assert!(!keeps(&[savepoint, (sent, ok)]), "SET autocommit = 1 commits");
-        let lock = |lock| Sent { user_lock: Some(lock), changes_session: true, ..sent };
+        let lock = |lock| Sent { leaves: Leaves::UserLock(lock), changes_session: true, ..sent };
         let one = Told { rows: 1, is_one: true, ..ok };
         let (got, released) = ((lock(UserLock::Get), one), (lock(UserLock::Release), one));
         assert!(keeps(&[got]) && keeps(&[got, got, released]));

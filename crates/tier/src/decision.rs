@@ -28,6 +28,17 @@ pub enum Decision {
     Refused(SqlError),
 }
 
+/// What a command leaves at the source.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Leaves {
+    #[default]
+    Nothing,
+    /// User locks, and nothing else.
+    UserLock(UserLock),
+    /// Something that is not known here, until the session is reset.
+    Unknown,
+}
+
 /// Facts about a command that goes to the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sent {
@@ -59,8 +70,7 @@ pub struct Sent {
     pub asks_of_last: bool,
     /// It asks how many rows the SELECT before had.
     pub asks_of_found_rows: bool,
-    /// It leaves something at the source that is not known here, until the session is reset.
-    pub pins: bool,
+    pub leaves: Leaves,
     /// The answer says of the session what it changes of it.
     pub is_told: bool,
     /// What it is, or an execution of the statement that it prepares, if it is one statement.
@@ -69,13 +79,17 @@ pub struct Sent {
     pub releases: bool,
     /// It is a SELECT of nothing but variables of this server.
     pub is_of_ours: bool,
-    /// What it does with the session's user locks, if it does nothing else.
-    pub user_lock: Option<UserLock>,
     /// How it, or an execution of the statement that it prepares, sees its transaction's view.
     pub sees: Sees,
 }
 
 impl Sent {
+    /// True if the source keeps the session until it is reset.
+    #[must_use]
+    pub fn pins(&self) -> bool {
+        self.leaves == Leaves::Unknown
+    }
+
     /// Facts about the execution of a statement, by those of its preparation.
     #[must_use]
     pub fn executing(self, prepared: Sent) -> Sent {
@@ -148,8 +162,7 @@ fn of_preparation(sent: Sent) -> Sent {
         asks_of_found_rows: false,
         shows_rows: false,
         reads: false,
-        pins: sent.pins || sent.user_lock.is_some(),
-        user_lock: None,
+        leaves: if sent.leaves == Leaves::Nothing { Leaves::Nothing } else { Leaves::Unknown },
         ..sent
     }
 }
@@ -197,13 +210,13 @@ fn of_text(text: &[u8], capabilities: u32, forward: Forward, settings: Settings)
     let offers_files = capabilities & capability::LOCAL_FILES != 0;
     let may_ask_for_file = offers_files && all.iter().any(|one| is_local(text, one, settings));
     let user_lock = if let [one] = &*all { UserLock::of(text, one, settings) } else { None };
-    let sent = Sent { user_lock, ..sent(&all) };
+    let sent = sent(&all);
     // Of several, the first one asks about the statement before.
     let asks_of_last = all.first().is_some_and(|one| asks_of_last(text, one, settings));
     let may_be_here = sent.may_be_here || (asks_of_last && matches!(&*all, [one] if one.kind == StatementKind::Show));
     let (sees, releases) = (sees(text, &all, settings), all.iter().any(|one| releases(text, one, settings)));
-    let pins = sent.pins && user_lock.is_none();
-    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, pins, sees, releases, ..sent })
+    let leaves = user_lock.map_or(sent.leaves, Leaves::UserLock);
+    Decision::Source(Sent { may_ask_for_file, asks_of_last, may_be_here, leaves, sees, releases, ..sent })
 }
 
 /// True for COMMIT RELEASE and its like.
@@ -350,12 +363,15 @@ fn sent(all: &[Classified]) -> Sent {
         prepares: false,
         asks_of_last: false,
         asks_of_found_rows: all.first().is_some_and(|one| one.functions.contains(&Function::FoundRows)),
-        pins: all.iter().any(|one| pins(one) || sets(one, b"session_track_")),
+        leaves: if all.iter().any(|one| pins(one) || sets(one, b"session_track_")) {
+            Leaves::Unknown
+        } else {
+            Leaves::Nothing
+        },
         is_told: all.iter().any(|one| one.state.has(TOLD)),
         alone: if let [one] = all { Some(one.kind) } else { None },
         releases: false,
         is_of_ours: matches!(all, [one] if is_of_ours(one)),
-        user_lock: None,
         sees: Sees::Anything,
     }
 }
@@ -600,10 +616,10 @@ mod tests {
             assert!(sent(text).reads, "{text}");
         }
         for text in ["INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "BEGIN", "COMMIT", "CREATE TABLE t (a INT)"] {
-            assert!(!sent(text).pins && !sent(text).is_told, "{text}");
+            assert!(!sent(text).pins() && !sent(text).is_told, "{text}");
         }
         for text in ["SET sql_mode = ''", "SET NAMES latin1", "USE x", "SET autocommit = 0"] {
-            assert!(!sent(text).pins && sent(text).is_told, "{text}");
+            assert!(!sent(text).pins() && sent(text).is_told, "{text}");
         }
         for text in [
             "SET @a = (SELECT 1)",
@@ -622,14 +638,14 @@ mod tests {
             "SET session_track_schema = OFF",
             "SELECT 1; SET TRANSACTION READ ONLY",
         ] {
-            assert!(sent(text).pins, "{text}");
+            assert!(sent(text).pins(), "{text}");
         }
         for (text, lock) in
             [("SELECT GET_LOCK('a', 1)", UserLock::Get), ("SELECT RELEASE_LOCK('a')", UserLock::Release)]
         {
-            assert!(!sent(text).pins && sent(text).changes_session, "{text}");
-            assert_eq!(sent(text).user_lock, Some(lock), "{text}");
-            assert!(of_preparation(sent(text)).pins, "{text}: which execution changes what is not looked at");
+            assert!(!sent(text).pins() && sent(text).changes_session, "{text}");
+            assert_eq!(sent(text).leaves, Leaves::UserLock(lock), "{text}");
+            assert!(of_preparation(sent(text)).pins(), "{text}: which execution changes what is not looked at");
         }
         for text in ["SELECT a FROM t", "SHOW TABLES", "SELECT (SELECT a FROM t)", "CALL p()"] {
             assert!(sent(text).shows_rows, "{text}");

@@ -23,7 +23,7 @@ use std::str::FromStr;
 pub use answer::{Answer, Step, Told};
 pub use at_source::AtSource;
 pub use avoided::Avoided;
-pub use decision::{Decision, Sent, decide};
+pub use decision::{Decision, Leaves, Sent, decide};
 pub use not_served::{DigestCount, NotServed};
 pub use numbers::{Numbers, statement_of};
 pub use ok::Shown;

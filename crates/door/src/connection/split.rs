@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use session::{Proof, conflict};
 use sql::{Ended, SERVER_VERSION};
 use syntax::{Settings, digest_text};
-use tier::{Sees, Sent, Told};
+use tier::{Leaves, Sees, Sent, Told};
 use wire::command;
 use wire::packet::PayloadRange;
 use wire::server::ClientCommand;
@@ -35,7 +35,7 @@ impl Connection {
     /// Facts about a command for the source, with what views that it names may leave there.
     pub(super) fn with_views(&self, payload: &[u8], sent: Sent, turn: &Turn<'_>) -> Sent {
         let (Some(forwarding), Some(session)) = (&self.forwarding, &self.session) else { return sent };
-        if forwarding.here.is_none() || sent.pins || !sent.is_statement {
+        if forwarding.here.is_none() || sent.pins() || !sent.is_statement {
             return sent;
         }
         // An execution's was prepared.
@@ -45,7 +45,7 @@ impl Connection {
             _ => None,
         };
         let runs_code = |text: &[u8]| session.runs_code_in_views(text, turn.server);
-        Sent { pins: text.is_some_and(runs_code), ..sent }
+        if text.is_some_and(runs_code) { Sent { leaves: Leaves::Unknown, ..sent } } else { sent }
     }
 
     /// True if a command of a transaction that is at the source too asks about an answer of here.
