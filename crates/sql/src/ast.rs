@@ -264,7 +264,7 @@ pub struct From {
     /// Names of indexes in USE, FORCE and IGNORE INDEX.
     pub hints: Vec<Vec<u8>>,
     pub filter: Option<Expression>,
-    /// Where WHERE stands in the statement, or what follows the table.
+    /// Where WHERE stands in the statement, or ORDER BY without one; 0 without both.
     pub filter_at: usize,
     pub order: Vec<Order>,
 }

@@ -57,7 +57,7 @@ impl Parser<'_> {
         if self.is_one_of(OF_TABLES) {
             return Ok(Err(self.refused(format!("SELECT … FROM … {}", self.word()))));
         }
-        let filter_at = self.current.start;
+        let filter_at = if self.is("WHERE") || self.is("ORDER") { self.current.start } else { 0 };
         let filter = if self.accept("WHERE")? { Some(self.expression()?) } else { None };
         if self.is_one_of(REFUSED) {
             return Ok(Err(self.refused(format!("SELECT … {}", self.word()))));
