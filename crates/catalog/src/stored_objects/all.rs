@@ -108,8 +108,8 @@ impl Definitions {
         self.all_known = true;
     }
 
-    pub(crate) fn is_view(&self, db: &str, name: &str, folded: Folded<'_>) -> bool {
-        self.all.contains_key(&key(DefinitionKind::View, db, name, folded))
+    pub(crate) fn view(&self, db: &str, name: &str, folded: Folded<'_>) -> Option<&Arc<Definition>> {
+        self.all.get(&key(DefinitionKind::View, db, name, folded))
     }
 
     /// Takes over an earlier version's knowledge, other than its definitions.

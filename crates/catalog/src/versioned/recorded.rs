@@ -23,6 +23,12 @@ impl Catalog {
         self.inner.definitions.all()
     }
 
+    /// The definition of a view, where it is known.
+    #[must_use]
+    pub fn view(&self, db: &str, name: &str) -> Option<&Arc<Definition>> {
+        self.inner.view(db, name)
+    }
+
     /// Definitions that may not be as the source has them.
     pub fn unsettled_definitions(&self) -> impl Iterator<Item = &Unsettled> {
         self.inner.definitions.unsettled()
@@ -98,8 +104,12 @@ impl Inner {
     }
 
     pub(super) fn is_known_view(&self, db: &str, name: &str) -> bool {
+        self.view(db, name).is_some()
+    }
+
+    fn view(&self, db: &str, name: &str) -> Option<&Arc<Definition>> {
         let lower = self.lower_case_table_names;
-        self.definitions.is_view(db, name, &move |name| folded(lower, name))
+        self.definitions.view(db, name, &move |name| folded(lower, name))
     }
 
     pub(super) fn keep_answers(&mut self, answers: Vec<StoredAnswer>, all_known: bool) {

@@ -422,12 +422,8 @@ impl Session {
     fn open_tables(&self, schema: Option<&[u8]>, world: &dyn World) -> Result<Vec<Vec<Value>>, SqlError> {
         let snapshot = self.snapshot(world)?;
         let catalog = snapshot.catalog();
-        let wanted = schema.map(in_text);
-        let is_wanted = |db: &str| match (&wanted, catalog.lower_case_table_names()) {
-            (None, _) => true,
-            (Some(wanted), 0) => db == wanted,
-            (Some(wanted), _) => db.eq_ignore_ascii_case(wanted),
-        };
+        let wanted = schema.map(|name| catalog.database(&in_text(name)).map(|(db, _)| db));
+        let is_wanted = |db: &str| wanted.is_none_or(|wanted| wanted == Some(db));
         let of_schema = |(db, _): (&str, _)| {
             let db = db.to_owned();
             let tables = catalog.tables_of(&db).map(|table| table.name.clone()).collect::<Vec<_>>();
@@ -496,7 +492,6 @@ fn character_sets() -> Result<Vec<Vec<Value>>, SqlError> {
     Ok(rows.into_iter().map(reordered).collect())
 }
 
-/// The engine whose behaviour rows have here, whatever engine a table names.
 /// What a tool looks for as a plugin, and finds here.
 #[derive(Debug, Clone, Copy)]
 struct Plugin {
@@ -549,6 +544,7 @@ impl Plugin {
     }
 }
 
+/// The engine whose behaviour rows have here, whatever engine a table names.
 fn innodb() -> Vec<Value> {
     let comment = "Supports transactions, row-level locking, and foreign keys";
     vec![text("InnoDB"), text("DEFAULT"), text(comment), text("YES"), text("YES"), text("YES")]

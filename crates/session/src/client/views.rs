@@ -4,9 +4,7 @@
 //! not the server's. Never here: triggers, of which the answer tells what they have left; a doubt that is decided for
 //! a view without stored code.
 
-use std::sync::Arc;
-
-use catalog::{Catalog, Definition, DefinitionKind, Recorded};
+use catalog::{Catalog, Recorded};
 use sql::SERVER_VERSION;
 use sql::table::in_text;
 use syntax::sql_mode::ANSI_QUOTES;
@@ -46,14 +44,8 @@ fn runs_code(catalog: &Catalog, db: &str, name: &str, depth: usize) -> bool {
     if !catalog.is_view(db, name) {
         return false;
     }
-    let is_same = |a: &str, b: &str| match catalog.lower_case_table_names() {
-        0 => a == b,
-        _ => a.to_lowercase() == b.to_lowercase(),
-    };
-    let is_it = |one: &&Arc<Definition>| {
-        one.kind == DefinitionKind::View && is_same(&one.db, db) && is_same(&one.name, name) && one.made.is_some()
-    };
-    let Some(view) = catalog.definitions().find(is_it).filter(|_| depth > 0) else { return true };
+    let known = catalog.view(db, name).filter(|view| view.made.is_some() && depth > 0);
+    let Some(view) = known else { return true };
     let is_plain = |one: &Classified| one.inexact.is_empty() && one.unknown_functions.is_empty();
     let is_such = |made: &Recorded| {
         let mode = if made.sql_mode.split(',').any(|mode| mode == "ANSI_QUOTES") { ANSI_QUOTES } else { 0 };
