@@ -72,6 +72,38 @@ pub struct Bind<'a> {
     pub memory: &'a Purse,
 }
 
+#[cfg(test)]
+impl<'a> Bind<'a> {
+    /// Of a session without anything, for tests.
+    pub(crate) fn of_nobody(
+        sql: &'a [u8],
+        settings: &'a Settings,
+        user_variables: &'a UserVariables,
+        waits: Waits<'a>,
+        memory: &'a Purse,
+    ) -> Bind<'a> {
+        Bind {
+            sql,
+            settings,
+            user_variables,
+            own: &crate::settings::Nothing,
+            schema: None,
+            tables_in: None,
+            user: ("", ""),
+            current_user: "",
+            connection_id: 1,
+            row_count: 0,
+            found_rows: None,
+            parameters: Some(&[]),
+            parameter_fields: &[],
+            waits,
+            computed: Cell::new(0),
+            compared: Cell::new(0),
+            memory,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Type code of the protocol.
@@ -287,16 +319,12 @@ pub(crate) fn column(bind: &Bind<'_>, item: &Item) -> Result<Column> {
         Expression::Text { bytes, first_len, introducer } => {
             let shown = bytes.get(..*first_len).unwrap_or_default();
             let collation = introducer.as_ref().map_or(Ok(charsets.client), |name| Ok(Charsets::by_name(name)?.id))?;
-            let shown = column_names::from_graph_of(charset_of(collation), shown);
             match introducer.as_deref() {
-                Some("binary") => utf8mb3_by_bytes(shown),
-                _ => charsets.shown(shown, collation)?,
+                Some("binary") => utf8mb3_by_bytes(column_names::from_graph_of("binary", shown)),
+                _ => charsets.in_column_name(shown, collation)?,
             }
         }
-        _ => {
-            let shown = column_names::from_graph_of(charsets.client_charset(), item.text(bind.sql));
-            charsets.shown(shown, charsets.client)?
-        }
+        _ => charsets.in_column_name(item.text(bind.sql), charsets.client)?,
     };
     let name = match &item.alias {
         Some(alias) => column_names::given(alias),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use values::collation::{self, BINARY, Collation};
 
 use crate::Result;
+use crate::column_names::from_graph_of;
 use crate::error::SqlError;
 use crate::invalid::{before_nul, byte_in_hex, in_hex, utf8_of, utf8mb3_by_bytes, utf8mb3_of, valid_up_to, whole};
 use crate::variables::OwnValues;
@@ -188,8 +189,13 @@ impl Charsets {
         self.text_of_names(text).map_err(in_charset)
     }
 
-    /// Text of a statement, to be shown in the name of a column; invalid bytes of a Unicode character set stay.
-    pub(crate) fn shown(&self, text: &[u8], collation: u16) -> Result<Vec<u8>> {
+    /// Text of a statement in the name of a column, from what is seen of it on.
+    pub(crate) fn in_column_name(&self, text: &[u8], collation: u16) -> Result<Vec<u8>> {
+        self.shown(from_graph_of(charset_of(collation), text), collation)
+    }
+
+    /// Text of a statement, to be shown; invalid bytes of a Unicode character set stay.
+    fn shown(&self, text: &[u8], collation: u16) -> Result<Vec<u8>> {
         if charset_of(collation) == "utf8mb3" && !whole(text) {
             return Err(SqlError::not_supported("text that is invalid in utf8mb3"));
         }

@@ -483,7 +483,8 @@ impl Settings {
     }
 }
 
-struct Nothing;
+/// A server without values of its own.
+pub(crate) struct Nothing;
 
 impl OwnValues for Nothing {
     fn own_value(&self, _: &str) -> Option<String> {

@@ -344,14 +344,6 @@ mod tests {
     use crate::ast::Statement;
     use crate::{Charsets, Purse, Settings, UserVariables, parse};
 
-    struct NoValues;
-
-    impl crate::OwnValues for NoValues {
-        fn own_value(&self, _: &str) -> Option<String> {
-            None
-        }
-    }
-
     /// Steps through a SELECT: what it waits for, with how each wait ends, and its values in the end.
     fn walk(sql: &str, ends: &[Ended]) -> (Vec<Option<Duration>>, Result<Vec<Value>>) {
         let charsets = Charsets::of_login(255).unwrap();
@@ -361,25 +353,9 @@ mod tests {
         let (mut evaluation, mut waits, mut ends) = (Evaluation::default(), Vec::new(), ends.iter());
         loop {
             let warnings = RefCell::default();
-            let bind = Bind {
-                sql: sql.as_bytes(),
-                settings: &settings,
-                user_variables: &UserVariables::default(),
-                own: &NoValues,
-                schema: None,
-                tables_in: None,
-                user: ("", ""),
-                current_user: "",
-                connection_id: 1,
-                row_count: 0,
-                found_rows: None,
-                parameters: Some(&[]),
-                parameter_fields: &[],
-                waits: Waits::warning(&warnings),
-                computed: Cell::new(0),
-                compared: Cell::new(0),
-                memory: &Purse::default(),
-            };
+            let (user_variables, memory) = (UserVariables::default(), Purse::default());
+            let waits_of = Waits::warning(&warnings);
+            let bind = Bind::of_nobody(sql.as_bytes(), &settings, &user_variables, waits_of, &memory);
             match evaluation.select(&bind, select) {
                 Ok(Evaluated::Waits(wait)) => {
                     assert!(evaluation.is_waiting());

@@ -410,10 +410,7 @@ fn count_column(scope: &Scope<'_>, item: &Item) -> Result<ResultColumn> {
     let charsets = scope.bind.settings.charsets();
     let name = match item.alias.as_deref() {
         Some(alias) => column_names::given(alias),
-        None => {
-            let shown = column_names::from_graph_of(charsets.client_charset(), item.text(scope.bind.sql));
-            column_names::own(&charsets.shown(shown, charsets.client)?)
-        }
+        None => column_names::own(&charsets.in_column_name(item.text(scope.bind.sql), charsets.client)?),
     };
     Ok(ResultColumn { name, org_name: None, origin: None, field: bind::integer(0, 21).field })
 }

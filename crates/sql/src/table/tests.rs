@@ -1,6 +1,6 @@
 //! Binding to a table, whatever bytes a client sends.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,17 +10,8 @@ use values::collation;
 use super::plan;
 use crate::ast::Statement;
 use crate::bind::{Bind, Value};
-use crate::variables::OwnValues;
 use crate::waits::Waits;
 use crate::{Charsets, ParameterType, Purse, Result, Settings, UserVariables, describe, parse};
-
-struct NoValues;
-
-impl OwnValues for NoValues {
-    fn own_value(&self, _: &str) -> Option<String> {
-        None
-    }
-}
 
 /// Character sets, each with its default collation.
 fn charsets() -> BTreeMap<&'static str, u16> {
@@ -59,25 +50,11 @@ fn bound(sql: &[u8], parameter: &[u8], settings: &Settings, table: &Arc<TableDef
         charsets.from_client(parameter)?.into_owned()
     };
     let (parameters, fields) = ([Value::Text(value)], [ParameterType::Text.field(charsets.connection)]);
-    let (warnings, user_variables) = (RefCell::default(), UserVariables::default());
+    let (warnings, user_variables, memory) = (RefCell::default(), UserVariables::default(), Purse::default());
     let bind = Bind {
-        sql,
-        settings,
-        user_variables: &user_variables,
-        own: &NoValues,
-        schema: None,
-        tables_in: None,
-        user: ("", ""),
-        current_user: "",
-        connection_id: 1,
-        row_count: 0,
-        found_rows: None,
         parameters: Some(&parameters),
         parameter_fields: &fields,
-        waits: Waits::warning(&warnings),
-        computed: Cell::new(0),
-        compared: Cell::new(0),
-        memory: &Purse::default(),
+        ..Bind::of_nobody(sql, settings, &user_variables, Waits::warning(&warnings), &memory)
     };
     let columns = match &select.from {
         Some(_) => plan(&bind, select, table, 0, None)?.columns.iter().map(|one| one.name.clone()).collect(),
