@@ -408,6 +408,10 @@ impl ControlServer {
         self.connections.stopping.store(true, SeqCst);
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         let _ = accepting.join();
+        // `stop` itself may still be answered: its order ends the process while its thread waits for a core.
+        let answers = self.answers();
+        answers.cut_streams();
+        answers.are_given();
         for open in self.connections.open().values() {
             let _ = open.stream.shutdown(std::net::Shutdown::Both);
         }
@@ -992,6 +996,32 @@ mod tests {
         go_on.send(()).unwrap();
         assert!(server.answers().are_given_within(Duration::from_secs(60)));
         client.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn the_order_that_ends_the_process_is_answered() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = FolderLock::exclusive(dir.path()).unwrap();
+        let (asked, is_asked) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let may_go_on = Mutex::new(may_go_on);
+        let handler: Handler = Arc::new(move |_, _| {
+            asked.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+            Reply::done()
+        });
+        let mut server = ControlServer::start(dir.path(), &lock, handler).unwrap();
+        let folder = dir.path().to_owned();
+        let client = std::thread::spawn(move || ask(&folder, &Request::Stop { thread: None }, &mut io::sink()));
+        is_asked.recv().unwrap();
+        let connections = Arc::clone(&server.connections);
+        let stopping = std::thread::spawn(move || server.stop());
+        while !connections.stopping.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        go_on.send(()).unwrap();
+        client.join().unwrap().unwrap();
+        stopping.join().unwrap();
     }
 
     #[test]
