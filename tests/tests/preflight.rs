@@ -114,7 +114,7 @@ fn purged_and_errant() {
     running.catch_up(&server);
     let uuid = executed.to_string().split(':').next().unwrap().to_owned();
     slipstream(&["replica", "--source", &url, "--data", path])
-        .expect(4, &["errant", &uuid, "not on the source", "1885"]);
+        .expect(4, &["the source's history is not the one", &uuid, "not on the source", "1236", "--start-anew"]);
     // The same under a running one.
     server.sql(
         "CREATE TABLE other.t (id INT); INSERT INTO other.t VALUES (1); DROP DATABASE other; CREATE DATABASE more",
@@ -124,7 +124,8 @@ fn purged_and_errant() {
     server.restart(&[]);
     let code = running.wait_exit();
     assert_eq!(code, 4, "{}", running.log());
-    slipstream(&["replica", "--source", &url, "--data", late.to_str().unwrap()]).expect(4, &["errant"]);
+    slipstream(&["replica", "--source", &url, "--data", late.to_str().unwrap()])
+        .expect(4, &["the source's history is not the one"]);
 }
 
 #[test]
