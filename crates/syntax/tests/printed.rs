@@ -43,10 +43,13 @@ proptest! {
     }
 
     #[test]
-    fn any_strings_and_names_come_back(text in "\\PC*", name in "[^`]+") {
+    fn any_strings_and_names_come_back(text in "\\PC*", name in "[^`\\x00]+") {
         let quoted = text.replace('\\', "\\\\").replace('\'', "''");
         let statement = format!("SELECT '{quoted}' AS `{name}`");
         prop_assert!(comes_back(statement.as_bytes(), Settings::default()));
+        // MySQL ends the text at a NUL in a quoted name.
+        let ended = format!("SELECT '{quoted}' AS `{name}\0`");
+        prop_assert!(!comes_back(ended.as_bytes(), Settings::default()));
     }
 }
 
