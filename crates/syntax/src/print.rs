@@ -128,9 +128,12 @@ impl Printer<'_> {
     }
 
     fn quoted(&mut self, name: &[u8]) {
-        self.out.push(b'`');
-        self.escaped(name, b'`', false);
-        self.out.push(b'`');
+        // One with a NUL was written as a string: between backquotes it would end the text.
+        let is_string = name.contains(&0);
+        let quote = if is_string { b'\'' } else { b'`' };
+        self.out.push(quote);
+        self.escaped(name, quote, is_string && !self.settings.has(sql_mode::NO_BACKSLASH_ESCAPES));
+        self.out.push(quote);
     }
 
     fn names(&mut self, name: NameId) {

@@ -53,6 +53,17 @@ proptest! {
     }
 }
 
+/// As the fuzzer found it.
+#[test]
+fn names_that_were_strings_come_back_with_a_nul() {
+    for mode in MODES {
+        for text in ["SELECT a AS 'x\0`y', b 'z\0'", "SELECT @'x\0y' AS 'c\\\\\0d'"] {
+            let settings = Settings::new(mode, 90_704, "utf8mb4");
+            assert!(comes_back(text.as_bytes(), settings), "{text:?} {mode:x}");
+        }
+    }
+}
+
 /// Two fifths of the drawn statements parse: else the properties above say little.
 #[test]
 fn enough_drawn_statements_parse() {
